@@ -294,9 +294,10 @@ static dl_status time_all_reduce(bench *b, const dl_bench_gpu_case *c, dl_error 
             if (i == batch) b->type->mark(1);
         }
     }
-    for (int g = 0; status == DL_OK && g < c->at_once; g++) {
+    for (int g = 0; g < c->at_once; g++) { /* all: a wait ends what waits for a failed GPU */
         b->type->use(b->slots[g].device);
-        status = b->type->backend->wait(err);
+        const dl_status waited = b->type->backend->wait(status == DL_OK ? err : NULL);
+        if (status == DL_OK) status = waited;
         if (status == DL_OK) {
             add_sample(b, c, DL_BENCH_GPU_ALL_REDUCE, g, start_ns,
                        b->type->between_ns(0, 1) / batch);

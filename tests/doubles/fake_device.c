@@ -68,6 +68,7 @@ struct dl_device {
     group *group;
     int behind; /* operations launched since it is held */
     bool failed, held, was_held, computes;
+    bool endless; /* a reduction waits for a failed member, until `wait` ends it */
 };
 
 /* Groups of ranks, which are threads of one process here; the members of a group find it by its
@@ -251,8 +252,10 @@ static void *allocate(size_t bytes, const char *purpose)
     return bytes == 0 ? NULL : (void *)((uintptr_t)allocate_host(bytes, purpose) | FAR);
 }
 
+/* Waits for the device's work, as CUDA does. */
 static void release(void *memory)
 {
+    DL_ASSERT(used == NULL || !used->endless, "fake device %d reduces for ever", used->number);
     if (memory != NULL) release_host(near_by(memory));
 }
 
@@ -280,6 +283,8 @@ static dl_status wait_done(dl_error *err)
 {
     DL_ASSERT(!used->held, "fake device %d is held up for ever", used->number);
     flush(used);
+    used->failed |= used->endless;
+    used->endless = false;
     if (!used->failed) return DL_OK;
     return dl_error_set(err, DL_ERR_SYSTEM, "fake device %d broke", used->number);
 }
@@ -644,8 +649,10 @@ static void reduce_gathered(group *g, dl_device *device)
         for (int m = first; m < first + own; m++)
             g->values[m] = g->gathered[m][r].values;
         const bool met = meet(device, own);
-        for (int m = first; met && m < first + own; m++)
-            reduce_slice(g, m, g->gathered[m][r].count);
+        for (int m = first; m < first + own; m++) {
+            g->members[m]->endless = !met;
+            if (met) reduce_slice(g, m, g->gathered[m][r].count);
+        }
         (void)meet(device, own);
     }
     memset(g->reductions + first, 0, (size_t)own * sizeof *g->reductions);
