@@ -76,7 +76,8 @@ dl_add_test(test_train_device unit LINK dl_kernels EXTRA doubles/fake_device.c)
 if(DL_CUDA)
     add_dependencies(test_device dlprof_cuda)
     dl_add_test(test_backend_cuda gpu LINK dl_kernels_cuda dl_kernels)
-    # Defines the functions of CUDA and NCCL that it needs, so it links neither.
+    # These define the functions of CUDA's libraries that they use; the second links no others.
+    dl_add_test(test_cuda_device unit LINK dl_kernels_cuda dl_kernels)
     dl_add_test(test_cuda_group unit LINK dl_kernels
         EXTRA ../kernels/cuda/device_cuda_group.c ../kernels/cuda/cuda_calls.c)
     target_include_directories(test_cuda_group SYSTEM PRIVATE
