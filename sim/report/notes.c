@@ -425,6 +425,7 @@ static char *short_name(const dl_variant *variant)
     char *name = dl_strdup(variant->costs.workload);
     remove_name_key(name, "tp=");
     remove_name_key(name, "cp=");
+    remove_name_key(name, "ep=");
     remove_name_key(name, "recompute=");
     return name;
 }
@@ -509,41 +510,42 @@ static void add_estimate(dl_notes *list, const dl_study *study, const dl_variant
                         efficiency->arithmetic_frac, dl_arithmetic_names[products],
                         efficiency->memory_frac, gpu->name, assumed != NULL ? ", " : "",
                         assumed != NULL ? assumed : "", sustained);
-    const int columns =
-        products != DL_FP32 && kernels == NULL ? unaligned_columns(&network, arithmetic) : 0;
-    DL_AUTOFREE char *padded =
-        columns > 0 ? dl_format("; products with %d columns, no multiple of 16 bytes, are slow: "
-                                "vocabulary=%d if padded, as by Megatron-LM",
-                                columns, (columns + 63) / 64 * 64)
-                    : dl_strdup("");
-    dl_notes_add(list, "times of %s are estimated from %s%s%s%s", name, rates, interval,
+    dl_notes_add(list, "times of %s are estimated from %s%s%s", name, rates, interval,
                  network.unfused
                      ? "; norms, rotation, gates and scores are assumed to run operation by "
                        "operation, as in plain PyTorch: fused=compiled, or yes as in Megatron"
-                     : "",
-                 padded);
+                     : "");
+    const int columns =
+        products != DL_FP32 && kernels == NULL ? unaligned_columns(&network, arithmetic) : 0;
+    if (columns > 0)
+        dl_notes_add(list,
+                     "products with %d columns, no multiple of 16 bytes, are slow: vocabulary=%d "
+                     "if padded, as by Megatron-LM",
+                     columns, (columns + 63) / 64 * 64);
 }
 
 /* Adds notes on the parts of a network's parameters that are trained, and that a token uses. */
 static void add_parameters(dl_notes *list, const dl_variant *variant)
 {
-    if (variant->scenario.model == NULL) return;
+    const char *model = variant->scenario.model;
+    if (model == NULL) return;
     DL_SCOPED(dl_architecture) network = network_of(&variant->scenario);
+    DL_SCOPED(dl_architecture) whole = {0}; /* without the layout's axes */
     if (variant->costs.frozen_bytes > 0)
         dl_notes_add(list,
                      "adapters of %.4g million parameters are trained, the other %.4g "
                      "billion of a GPU's part are frozen",
                      (double)dl_architecture_parameters(&network) / 1e6,
                      (double)dl_architecture_frozen(&network) / 1e9);
-    if (network.experts > 0)
-        dl_notes_add(
-            list,
-            "each of %d experts is assumed to get as many tokens as the others: a "
-            "token uses %d of them, %.3g of the %.3g billion parameters%s%s",
-            network.experts, network.active, (double)dl_architecture_active(&network) / 1e9,
-            (double)dl_architecture_whole(&network) / 1e9,
-            network.tensor > 1 ? " of a GPU's part" : "",
-            network.expert_ranks > 1 ? "; GPUs compute nothing while they exchange tokens" : "");
+    if (network.experts == 0 || dl_architecture_make(&whole, model, NULL) != DL_OK) return;
+    dl_notes_add(list,
+                 "each of %d experts is assumed to get as many tokens as the others: a token uses "
+                 "%d of them, %.3g of the %.3g billion parameters%s",
+                 whole.experts, whole.active, (double)dl_architecture_active(&whole) / 1e9,
+                 (double)dl_architecture_whole(&whole) / 1e9,
+                 whole.tensor > 1 ? " of a GPU's part" : "");
+    if (network.expert_ranks > 1)
+        dl_notes_add(list, "GPUs compute nothing while they exchange tokens for experts");
 }
 
 /* Whether the variant's times are estimates for a network on a GPU, with none of its steps

@@ -51,6 +51,11 @@ python3 -c "import sys; sys.exit(abs($(column again.csv step_mean_s) / $ep_step 
 expect 0 "The given layout, ep=8, at best --layout ep=8 --micro-batch" "${experts[@]}" --layout ep=8 --advise layout
 "$tested" "${experts[@]/fused=yes/fused=no}" --advise layout --max-points 30 -q -o plain.csv || fail "experts, fused=no: exit $?"
 ! grep -q 'ep=' <(grep -v '^#' plain.csv | cut -d, -f1-3) || fail "ep with fused=no: $(cat plain.csv)"
+# Layouts do not repeat what is said of the whole model.
+"$tested" "${experts[@]}" --layout 'ep=8 | ep=4,tp=2 | fsdp=8' -q -o notes.csv || fail "layouts of experts: exit $?"
+for words in 'each of 64 experts is assumed' 'times of transformer:'; do
+    [ "$(grep -c "^# note: $words" notes.csv)" -eq 1 ] || fail "'$words', not once: $(grep note: notes.csv)"
+done
 # Frameworks refuse tp that does not divide the heads of keys and values (4 here), or the tokens (197), and stages with
 # chunks that do not divide the blocks (32), alone or with embedding and loss (33, 34); given chunks are not checked.
 heads=(--workload qwen3_30b_a3b:layers=2,fused=yes --machine 8xh100 --batch 64 --advise layout --max-points 1 --layout)

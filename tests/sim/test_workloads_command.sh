@@ -216,7 +216,7 @@ expect 2 "here it is called 'parameters' with reshard_after_forward = 'no'" --wo
 shards=(--workload gpt2 --machine 4xh100 --workers 4 --batch-per-worker 16 --steps 5)
 expect 0 "assumed [exchange] param_dtype = bf16 (fp32: samples/s -" "${shards[@]}" --set exchange.sharded=optimizer
 expect 0 "assumed [exchange] reduce_dtype = fp32 (bf16: samples/s +" "${shards[@]}" --set exchange.sharded=optimizer
-expect 0 "assumed [exchange] reduce_dtype = bf16 (fp32: samples/s -" "${shards[@]}" --set exchange.sharded=parameters
+expect 0 "assumed [exchange] reduce_dtype = bf16 (fp32: samples/s -" "${shards[@]}" --set exchange.sharded=parameters --notes
 "$tested" "${shards[@]}" --arithmetic tf32 --set exchange.sharded=parameters 2>&1 | grep -q "dtype" &&
     fail "a type is assumed in tf32"
 expect 0 "" "${shards[@]}" --set exchange.sharded=parameters -o kept.csv
