@@ -247,8 +247,29 @@ static void test_confused_costs_are_named(void **state DL_UNUSED)
     assert_int_equal(fit.estimates[1].confused, 1);
     assert_true(fit.condition > 1e3);
     assert_true(has_note(&fit, "do not distinguish them"));
+    assert_true(isnan(fit.estimates[0].error) && isnan(fit.estimates[1].error));
     assert_int_equal(fit.quality.left_out_count, 0);
     assert_true(has_note(&fit, "3 of 3 rows cannot be left out"));
+    DL_AUTOFREE char *text = NULL;
+    size_t bytes = 0;
+    dl_error err = {0};
+    assert_int_equal(dl_table_fit_write(&fit, 0, "table_out.ini", &err), DL_OK);
+    assert_int_equal(dl_file_read("table_out.ini", &text, &bytes, &err), DL_OK);
+    assert_contains(text, "n = 3, assumed");
+    assert_null(strstr(text, "n = 3, fitted"));
+}
+
+/* Two rows suffice for two costs when the third is left out. */
+static void test_as_many_rows_as_costs_are_fitted(void **state DL_UNUSED)
+{
+    write_scenario(KNOWN TRUE_DISPATCH);
+    fixture_write("table_three.csv",
+                  "workers,batch,step_s\n1,16,0.0028\n1,64,0.0052\n1,128,0.0084\n");
+    DL_SCOPED(dl_table_fit) fit;
+    run(&fit, "table_three.csv", NULL);
+    assert_true(fit.estimates[0].determined && fit.estimates[1].determined);
+    assert_int_equal(fit.quality.left_out_count, 3);
+    assert_true(fit.quality.left_out_max_frac < 1e-3); /* 2 ms and 50 us a sample are exact */
 }
 
 #define AVERAGE_KNOWN                                                                      \
@@ -613,6 +634,7 @@ int main(void)
         cmocka_unit_test(test_noise_gives_errors),
         cmocka_unit_test(test_undetermined_is_left_out),
         cmocka_unit_test(test_confused_costs_are_named),
+        cmocka_unit_test(test_as_many_rows_as_costs_are_fitted),
         cmocka_unit_test(test_rates_are_fitted),
         cmocka_unit_test(test_undetermined_rate_keeps_its_value),
         cmocka_unit_test(test_machine_numbers_are_fitted),
