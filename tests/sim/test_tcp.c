@@ -295,6 +295,59 @@ static void equal_rings_take_equal_times(void **state DL_UNUSED)
     assert_true(ring_ns(&tcp, 200e6, 50e3, 3, false, 20e6) == one);
 }
 
+/* Times are kept, and each setting belongs to what they are kept for: a ring that differs in one
+ * takes another time. */
+static void each_setting_has_its_own_time(void **state DL_UNUSED)
+{
+    const dl_tcp tcp = {.sockets = 4,
+                        .channels = 2,
+                        .mtu_bytes = KNOWN(9001),
+                        .window_bytes = KNOWN(4e5),
+                        .queue_ns = KNOWN(2e6),
+                        .queue_bytes = KNOWN(32768)};
+    const dl_tcp_edge edge = {25e6, 1e6};
+    enum {
+        BROADCAST = 1,
+        GLOO,
+        BYTES,
+        NODES,
+        PAUSE,
+        SOCKETS,
+        CHANNELS,
+        MTU,
+        WINDOW,
+        QUEUE_NS,
+        QUEUE_BYTES,
+        RATE,
+        DELAY,
+        SETTINGS
+    };
+    double first_ns = 0;
+    for (int round = 0; round < 2; round++) {
+        for (int s = 0; s < SETTINGS; s++) {
+            dl_tcp own = tcp;
+            dl_tcp_edge edges[] = {edge, edge, edge, edge};
+            dl_tcp_ring ring = {.tcp = &own, .edges = edges, .nodes = 3, .bytes = 4e6};
+            if (s == BROADCAST) ring.broadcast = true;
+            if (s == GLOO) ring.gloo = true;
+            if (s == BYTES) ring.bytes = 4.1e6;
+            if (s == NODES) ring.nodes = 4;
+            if (s == PAUSE) ring.pause_ns = 10e9;
+            if (s == SOCKETS) own.sockets = 1;
+            if (s == CHANNELS) own.channels = 1;
+            if (s == MTU) own.mtu_bytes.value = 1500;
+            if (s == WINDOW) own.window_bytes.value = 2e4;
+            if (s == QUEUE_NS) own.queue_ns.value = 1e5;
+            if (s == QUEUE_BYTES) own.queue_bytes.value = 9015;
+            if (s == RATE) edges[2].bytes_per_s = 20e6;
+            if (s == DELAY) edges[2].delay_ns = 3e6;
+            const double ns = dl_tcp_ring_ns(&ring);
+            if (s == 0 && round == 0) first_ns = ns;
+            if ((s == 0) != (ns == first_ns)) fail_msg("setting %d: %.17g ns", s, ns);
+        }
+    }
+}
+
 /* The slowest edge determines the time. */
 static void a_ring_is_as_slow_as_its_slowest_edge(void **state DL_UNUSED)
 {
@@ -334,6 +387,7 @@ int main(void)
         cmocka_unit_test(windows_start_anew_after_a_pause),
         cmocka_unit_test(gloo_has_two_segments_on_their_way),
         cmocka_unit_test(equal_rings_take_equal_times),
+        cmocka_unit_test(each_setting_has_its_own_time),
         cmocka_unit_test(a_ring_is_as_slow_as_its_slowest_edge),
         cmocka_unit_test(the_slowest_ports_come_to_an_end),
     };
