@@ -59,6 +59,9 @@ static void times_are_those_of_its_constants(void **state DL_UNUSED)
     assert_near(time_us(&two_nodes, DL_ALLGATHER, 1e9, DL_NCCL_RING, DL_NCCL_LL128),
                 14 + 14 * 1.9 + 4 + 1e9 / (8 * 36.7e3 * 16 / 15), 1e-6);
     assert_true(isinf(time_us(&two_nodes, DL_ALLGATHER, 1e9, DL_NCCL_TREE, DL_NCCL_SIMPLE)));
+    /* A broadcast's first byte waits for one edge between nodes. */
+    assert_near(time_us(&two_nodes, DL_BROADCAST, 64, DL_NCCL_RING, DL_NCCL_LL),
+                6.6 + 2.7 + 64 / 39e3, 1e-6);
     other.ll128 = false;
     assert_true(isinf(time_us(&other, DL_ALLREDUCE, 1e9, DL_NCCL_RING, DL_NCCL_LL128)));
 }
@@ -142,8 +145,15 @@ static void transfers_take_its_latencies_and_rates(void **state DL_UNUSED)
     assert_near(c.bandwidth_frac, 8 * 41.4 / 370, 1e-9);
     assert_near(c.hop_ns, 4000, 1e-9);
     assert_near(c.network_message_ns, 0, 1e-9);
+    assert_near(c.held_ns, 4000, 1e-9);
     c = dl_nccl_costs(&two_nodes, DL_ALLREDUCE, 4194304, DL_NCCL_RING, DL_NCCL_SIMPLE);
     assert_near(c.network_message_ns, 3000, 1e-9);
+    assert_near(c.network_held_ns, 6600, 1e-9); /* InfiniBand's latency is in the hop's time */
+    c = dl_nccl_costs(&two_nodes, DL_ALLREDUCE, 64, DL_NCCL_RING, DL_NCCL_LL);
+    assert_near(c.network_held_ns, 2700, 1e-9); /* at most all of it */
+    /* 25 us of the switch's sum without the 8.4 of the call, half on the way down. */
+    c = dl_nccl_costs(&two_nodes, DL_ALLREDUCE, 4194304, DL_NCCL_NVLS_TREE, DL_NCCL_SIMPLE);
+    assert_near(c.hop_ns, (25 - 8.4) / 2 * 1e3, 1e-9);
 }
 
 static void assert_version_choice(int minor, const char *machine, int nodes, int per_node,
