@@ -642,6 +642,34 @@ static void make_costs(const char *network, bool units, dl_costs *costs)
                      DL_OK);
 }
 
+/* A call of a collective has two launches beside the network's own kernels. Ulysses has four
+ * all-to-alls in each pass of a block. With tp and sequence parallelism a collective is two calls: 2
+ * of a block's forward pass, 1 of its backward pass and 2 beside products of weights' gradients,
+ * which reach 0.71 of 1 Tflop/s; 0.5 and 0.5 of the embedding, 0.5 and 1 of the head. */
+static void collectives_are_launched(void **state DL_UNUSED)
+{
+    static const struct {
+        const char *more;
+        double calls;
+    } cases[] = {{"", 0},
+                 {",cp=2,cp_comm_type=a2a", 2 * 2 * 4},
+                 {",tp=2", 2 * (2 * (2 + 1 + 2) + 0.5 + 0.5 + 0.5 + 1)}};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        DL_AUTOFREE char *text = dl_format("llama:layers=2,width=64,heads=4,feed_forward=128,"
+                                           "sequence=128,vocabulary=256,fused=yes%s",
+                                           cases[c].more);
+        DL_SCOPED(dl_costs) costs;
+        DL_SCOPED(dl_architecture) a = {0};
+        make_costs(text, false, &costs);
+        assert_int_equal(dl_architecture_make(&a, text, NULL), DL_OK);
+        const double kernels = (double)dl_architecture_kernels(&a, false, false);
+        assert_true(near_scaled(costs.dispatch.kernels - kernels, 2 * cases[c].calls, 0, 1e-12));
+        for (size_t l = 0; l < a.layer_count; l++)
+            assert_true(near_scaled(costs.layers[l].tensor_beside_ns_per_sample.value,
+                                    a.layers[l].beside_flop / 710, 0, 1e-12));
+    }
+}
+
 static void graphs_are_told(void **state DL_UNUSED)
 {
     DL_SCOPED(dl_costs) graphs, plain;
@@ -947,6 +975,7 @@ int main(void)
         cmocka_unit_test(costs_of_the_mlp),
         cmocka_unit_test(gradients_come_in_buckets_of_tensors),
         cmocka_unit_test(large_tensors_are_buckets_of_their_own),
+        cmocka_unit_test(collectives_are_launched),
         cmocka_unit_test(graphs_are_told),
         cmocka_unit_test(units_are_whole_layers),
         cmocka_unit_test(autocast_copies_weights_of_products),
