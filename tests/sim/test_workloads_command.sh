@@ -328,6 +328,11 @@ sys.exit(row["overlap"] != "yes" or abs(row["throughput_per_s"] / float(sys.argv
 # A batch that is limited by memory does not reach every speedup.
 expect 1 "beyond which it has no value or lacks memory" --workload gpt2 --machine 2x1xrtx4090@1gbe --workers 2 \
     --mode ddp --solve batch_per_worker --target speedup=1.9 -o solved.csv
+# The batch that is said to fit is each worker's largest.
+two=(--workload resnet50 --machine 2xrtx3090 --workers 2 --mode allreduce --batch-per-worker)
+fits=$("$tested" "${two[@]}" 100000 2>&1 | sed -n 's/^dlsim: .*what fits: --batch-per-worker \([0-9]*\).*/\1/p')
+expect 0 "2 GPUs" "${two[@]}" "${fits:-0}"
+expect 3 "what fits: --batch-per-worker $fits," "${two[@]}" $((fits + 1))
 # If nothing fits, the error says what would, and so do the page's answer and rows, which name their points.
 expect 3 "383 GB too much; what fits: --workload NAME:loss=fused --recompute full" --workload llama3_8b --machine 8xa100 \
     --batch-per-worker 4 --workers 1,8 --html unfit.html --quiet
