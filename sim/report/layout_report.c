@@ -1,6 +1,9 @@
 /* Text below the table of advised layouts. */
 #include "sim/report/layout_advice.h"
 
+#include <stdint.h>
+#include <string.h>
+
 #include "common/alloc.h"
 #include "common/units.h"
 #include "common/wrap.h"
@@ -93,19 +96,31 @@ static void print_usual(FILE *out, const dl_layout_advice *advice, dl_layout_usu
     dl_wrap_print(out, 2, "%s", text);
 }
 
+/* Names the rows that the draws do not tell apart from the first one. */
 static void print_rivals(FILE *out, const dl_layout_advice *advice)
 {
-    DL_AUTOFREE char *list = NULL;
-    for (size_t i = 1; i < advice->sweep.row_count; i++) {
-        const dl_advice_pair pair = pair_of(advice, i);
-        if (pair.differ) continue;
-        dl_join_format(&list, ", ", "row %zu (ahead in %zu of %zu draws)", i + 1, pair.wins,
-                       pair.draws);
+    DL_AUTOFREE char *rows = NULL;
+    const size_t count = advice->sweep.row_count;
+    size_t least = SIZE_MAX, most = 0, draws = 0;
+    for (size_t i = 1, next; i < count; i = next) {
+        next = i + 1;
+        if (pair_of(advice, i).differ) continue;
+        for (next = i; next < count && !pair_of(advice, next).differ; next++) {
+            const dl_advice_pair pair = pair_of(advice, next);
+            if (pair.wins < least) least = pair.wins;
+            if (pair.wins > most) most = pair.wins;
+            draws = pair.draws;
+        }
+        dl_join_format(&rows, ", ", next > i + 1 ? "%zu to %zu" : "%zu", i + 1, next);
     }
+    DL_AUTOFREE char *wins =
+        least < most ? dl_format("%zu to %zu", least, most) : dl_format("%zu", most);
     DL_AUTOFREE char *text =
         !advice->varies ? dl_strdup("Nothing varies: small differences mean nothing.")
-        : list == NULL  ? dl_strdup("All others are slower in 97.5 % of the draws.")
-                        : dl_format("Cannot be told apart from the first: %s.", list);
+        : rows == NULL  ? dl_strdup("All others are slower in 97.5 % of the draws.")
+                       : dl_format("Cannot be told apart from the first: row%s %s, slower in %s of "
+                                   "%zu draws.",
+                                   strpbrk(rows, ", ") != NULL ? "s" : "", rows, wins, draws);
     dl_wrap_print(out, 2, "%s", text);
 }
 

@@ -27,6 +27,9 @@ options=$(awk '/^Advised: / { on = 1 } on && !/^(Advised:| )/ { exit } on { sub(
 "$tested" "${model[@]}" $options -q -o again.csv || fail "$options: exit $?"
 python3 -c "import sys; sys.exit(abs($(column again.csv step_mean_s) / $best - 1) > 1e-3)" ||
     fail "$options takes $(column again.csv step_mean_s) s, not $best"
+tr -s '\n ' ' ' <advice.txt |
+    grep -qE 'told apart from the first: rows 2[0-9, to]*, slower in [0-9]+ to [0-9]+ of [0-9]+ draws\.' ||
+    fail "rows that cannot be told apart: $(cat advice.txt)"
 # A given schedule replaces those tried by default.
 "$tested" "${model[@]}" --set pipeline.schedule=1f1b --advise layout -q -o given.csv || fail "schedule 1f1b: exit $?"
 grep -q interleaved advice.csv || fail "no interleaved schedule is tried: $(cat advice.csv)"
