@@ -220,19 +220,24 @@ static size_t find_best(const dl_advice *advice, size_t *best, size_t most, unsi
     return count;
 }
 
-/* Lists the best points: the best of each mode and machine first, then those with other numbers of
- * workers. */
+/* Lists the best point of each mode and machine and, as far as there is room, the best ones with
+ * other numbers of workers, in descending order. */
 static void list_best(dl_advice *advice, unsigned how)
 {
-    size_t others[2 * DL_ADVICE_BEST];
+    size_t others[2 * DL_ADVICE_BEST], *best = advice->best;
     const size_t count = find_best(advice, others, 2 * DL_ADVICE_BEST, how);
-    advice->best_count = find_best(advice, advice->best, DL_ADVICE_BEST, how | FIND_ALTERNATIVES);
-    const size_t alternatives = advice->best_count;
+    advice->best_count = find_best(advice, best, DL_ADVICE_BEST, how | FIND_ALTERNATIVES);
     for (size_t i = 0; i < count && advice->best_count < DL_ADVICE_BEST; i++) {
-        size_t listed = 0;
-        while (listed < alternatives && advice->best[listed] != others[i])
-            listed++;
-        if (listed == alternatives) advice->best[advice->best_count++] = others[i];
+        size_t place = 0;
+        while (place < advice->best_count && best[place] != others[i])
+            place++;
+        if (place < advice->best_count) continue;
+        for (; place > 0 &&
+               worth(&advice->points[best[place - 1]]) < worth(&advice->points[others[i]]);
+             place--)
+            best[place] = best[place - 1];
+        best[place] = others[i];
+        advice->best_count++;
     }
 }
 

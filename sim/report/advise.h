@@ -137,8 +137,8 @@ typedef struct dl_advice {
     dl_advised *points; /* [point_count] */
     size_t point_count;
     size_t best[DL_ADVICE_BEST],
-        best_count;  /* points: the best, then the best of each other mode and machine, then those
-                      * with other numbers of workers */
+        best_count; /* points: the advised one, then in descending order the best of each other mode
+                      * and machine and, with the rest of the room, of other numbers of workers */
     size_t *simpler; /* [simpler_count] points that differ from the best one in one setting */
     size_t simpler_count;
     size_t more;    /* index of the point with the best one's settings and the largest number of
