@@ -286,7 +286,7 @@ static const dl_key rows[] = {
 
     {"sync", "mode", OWN, .choices = dl_mode_names, .fallback = "none", .sweep = '.',
      .limits = DL_LIMITS_MODE, .help = "how the workers exchange; fsdp, zero1 to zero3, diloco, "
-                                       "dp, ... are a mode with a key"},
+                                       "... are a mode with a key"},
     DL_SYNC_SWEPT_ROWS(OPTION)
     {"sync", "average_state", FLAG, .fallback = "no", SCENARIO(average_state),
      .group = DL_TAKE_OPTION(DL_SYNC_AVERAGE_STATE), .sweep = ',',

@@ -47,6 +47,9 @@ static const char compiled[] =
 static const char nodes[] = "write it in the machine's name, as 2x4xrtx4090@10gbe";
 static const char ranks[] = "write --workers COUNT; with --layout a worker is several GPUs";
 static const char stages[] = "write --mode zero1, zero2 or zero3";
+static const char one_process[] =
+    "DistributedDataParallel is 'allreduce'; DataParallel, one process, is 'ps' with --set "
+    "sync.where=gpu:0 --set exchange.overlap=no --set machine.dispatch=single";
 static const char neighbours[] = "averages between neighbours (gossip) are not simulated";
 static const char offload[] = "offload to host memory is not simulated";
 
@@ -272,13 +275,10 @@ const dl_word dl_sharded_words[] = {
     ROW("fsdp", "allreduce", "exchange", "sharded", "parameters")       \
     ROW("fsdp2", "allreduce", "exchange", "sharded", "parameters")      \
     ROW("full_shard", "allreduce", "exchange", "sharded", "parameters") \
-    ROW("zero", "allreduce", "exchange", "sharded", "optimizer")        \
     ROW("zero1", "allreduce", "exchange", "sharded", "optimizer")       \
     ROW("zero2", "allreduce", "exchange", "sharded", "gradients")       \
     ROW("zero3", "allreduce", "exchange", "sharded", "parameters")      \
-    ROW("deepspeed", "allreduce", "exchange", "sharded", "optimizer")   \
-    ROW("diloco", "average", "sync", "outer", "nesterov")               \
-    ROW("dp", "ps", "sync", "where", "gpu:0")
+    ROW("diloco", "average", "sync", "outer", "nesterov")
 
 #define AS_SHORTHAND(word, mode, section, key, value) {word, mode, section, key, value},
 #define AS_WORD(word, mode, section, key, value) \
@@ -290,6 +290,9 @@ static const dl_word mode_words[] = {
     {"zero_2", NULL, CALLED("zero2")},
     {"zero_3", NULL, CALLED("zero3")},
     {"distributeddataparallel", "allreduce", NULL},
+    {"dp", NULL, one_process},
+    {"dataparallel", NULL, one_process},
+    {"data_parallel", NULL, one_process},
     {"shard_grad_op", NULL,
      CALLED("allreduce' with [exchange] sharded = 'parameters' and reshard_after_forward = 'no")},
     {"horovod", "allreduce", NULL},
