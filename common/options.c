@@ -1,5 +1,6 @@
 #include "common/options_internal.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <math.h>
 #include <regex.h>
@@ -388,7 +389,9 @@ typedef struct option_parse {
 static dl_status take_positional(option_parse *parse, const char *text)
 {
     if (parse->positional_count == parse->command->positional_max) {
-        return dl_error_set(parse->err, DL_ERR_USAGE, "superfluous argument '%s'", text);
+        return dl_error_set(
+            parse->err, DL_ERR_USAGE, "superfluous argument '%s'%s", text,
+            isdigit((unsigned char)text[0]) ? "; a list has commas and no spaces, as 1,2,4" : "");
     }
     parse->positional_count++;
     add_text(parse->positional, text);

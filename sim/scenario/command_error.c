@@ -82,6 +82,8 @@ static const char *kind_by_name(const char *path, dl_status code)
                "costs makes a cost file from that, for --costs";
     }
     if (code != DL_ERR_IO) return NULL;
+    if (path[strspn(path, "0123456789,")] == '\0')
+        return "there is no such scenario; a list has commas and no spaces, as --workers 1,2,4";
     if (dl_architecture_make(&network, path, &ignored) == DL_OK) {
         dl_architecture_free(&network);
         return "there is no such scenario, but a network of this name: give it with --workload";

@@ -132,6 +132,7 @@ static void bad_usage_names_the_option(void **state DL_UNUSED)
         {{"--sync=asinc", "t"}, "--sync: 'asinc' is unknown; did you mean 'async'?"},
         {{"-v"}, "missing argument TRACE... (0 given, 1 needed)"},
         {{"a", "b", "c"}, "superfluous argument 'c'"},
+        {{"a", "b", "4"}, "superfluous argument '4'; a list has commas and no spaces, as 1,2,4"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         dl_options_action action = DL_OPTIONS_RUN;

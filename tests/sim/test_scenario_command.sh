@@ -218,6 +218,7 @@ expect 1 "dgx1_v100: there is no such scenario, but a machine of this name" dgx1
 echo 'import torch' >train.py
 expect 1 "train.py: it is not a scenario but a program, which dlprof run python3 records" train.py
 expect 1 "nosuch: cannot open: No such file" nosuch
+expect 1 "2: there is no such scenario; a list has commas and no spaces" --workload gpt2 --machine 2xrtx3090 --workers 1 2
 expect 1 "1 cost that the scenario needs is missing" --samples-per-s 334 --batch 32 --machine p2.8xlarge
 expect 2 "all means the GPUs of [machine] file" --costs costs.ini --cores 2 --batch 128 --workers all
 expect 2 "are not connected: it has no [nics ..]" "$scenarios/z10pe/allreduce.ini" --set machine.nodes=2
