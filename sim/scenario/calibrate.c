@@ -59,7 +59,10 @@ static dl_status parse_step(const char *text, double *step_ns, dl_error *err)
     dl_error why = {0};
     const dl_status status = dl_amount_parse(text, DL_DIMENSION_NS, step_ns, &why);
     if (status == DL_ERR_NAME)
-        return dl_error_set(err, status, "%s; rates: samples/s, images/s, tokens/s", why.text);
+        return dl_error_set(err, status,
+                            "%s; rates, of all GPUs together: samples/s, images/s, tokens/s; for "
+                            "it/s or s/it write the time of a step with all its micro-batches",
+                            why.text);
     if (status != DL_OK) return dl_error_set(err, status, "%s", why.text);
     if (*step_ns > 0 && *step_ns <= STEP_MAX_NS) return DL_OK;
     return dl_error_set(err, DL_ERR_RANGE, "a step must take more than 0 s and at most %s",

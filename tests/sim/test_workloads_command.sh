@@ -262,7 +262,7 @@ expect 0 "takes the measured 61.0 ms" "${gpt[@]}" --machine 8xh100 --workers 1,8
 expect 2 "needs a [workload] model whose samples are sequences" --workload resnet50 --machine 1xh100 --workers 1 \
     --batch-per-worker 8 --calibrate 5000tokens/s
 expect 0 "takes the measured 61.0 ms" "${gpt[@]}" --machine 8xh100 --workers 1,8 --calibrate 131.1475img/s -o by_rate.csv
-expect 2 "unknown unit 'it/s'; known: ns, us, ms, s; rates: samples/s, images/s, tokens/s" "${gpt[@]}" --machine 8xh100 \
+expect 2 "unknown unit 'it/s'; known: ns, us, ms, s; rates, of all GPUs together: samples/s, images/s, tokens/s; for it/s" "${gpt[@]}" --machine 8xh100 \
     --workers 1 --calibrate 16.4it/s
 expect 2 "or its rate, as 600samples/s" "${gpt[@]}" --machine 8xh100 --workers 1 --calibrate rate
 expect 0 "1.15 times the estimate" "${gpt[@]}" --machine 8xh100,8xa100 --workers 1 --calibrate 61ms -o two.csv
@@ -397,8 +397,8 @@ expect 2 "a measured step is of one workload" --workload 'gpt2|bert_base' --mach
     --batch-per-worker 8 --calibrate 61ms
 expect 2 "without any computing the step takes" "${gpt[@]}" --machine 2xh100@1gbe --workers 4 --calibrate 61ms
 expect 2 "--calibrate 61: a number without a unit is a factor" "${gpt[@]}" --machine 8xh100 --calibrate 61
-expect 2 "rates: samples/s" "${gpt[@]}" --machine 8xh100 --calibrate 600/sec
-expect 2 "rates: samples/s" "${gpt[@]}" --machine 8xh100 --calibrate 0.5/-5ms
+expect 2 "rates, of all GPUs together: samples/s" "${gpt[@]}" --machine 8xh100 --calibrate 600/sec
+expect 2 "rates, of all GPUs together: samples/s" "${gpt[@]}" --machine 8xh100 --calibrate 0.5/-5ms
 
 # Several networks and arithmetics in one scenario.
 expect 0 "4 points" --workload 'gpt2:sequence=256|bert_base' --machine dgx_a100 --workers 2 \
