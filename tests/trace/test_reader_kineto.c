@@ -532,6 +532,15 @@ static void files_are_read_by_content(void **state DL_UNUSED)
     fclose(out);
     assert_int_equal(dl_read(&traces, path, &plain, &err), DL_ERR_FORMAT);
     assert_contains(err.text, "it is not a trace");
+    static const char *const logs[] = {"[2024-08-13 10:00:01] iteration 10/ 500 | elapsed time",
+                                       "{'loss': 2.3412, 'epoch': 0.02}"};
+    for (size_t i = 0; i < DL_LENGTH(logs); i++) {
+        out = fopen(path, "w");
+        fprintf(out, "%s\n", logs[i]);
+        fclose(out);
+        assert_int_equal(dl_read(&traces, path, &plain, &err), DL_ERR_FORMAT);
+        assert_contains(err.text, "of a training log goes into dlsim --calibrate");
+    }
     out = fopen(path, "w");
     fprintf(out, "\xEF\xBB\xBF%s", generation_3); /* as PowerShell writes UTF-8 */
     fclose(out);

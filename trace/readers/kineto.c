@@ -455,7 +455,7 @@ static void kineto_event(void *context, const dl_json_text *values)
 /* Earliest plausible absolute time: 10^18 ns are 2001-09-09. */
 #define YEAR_2001_NS INT64_C(1000000000000000000)
 
-/* Recognises JSON: an array or an object, possibly after a byte order mark and blanks. */
+/* Recognises JSON: an array of objects or an object, possibly after a byte order mark and blanks. */
 static bool recognises(const char *begin, size_t bytes)
 {
     const size_t mark_bytes = strlen(DL_JSON_BYTE_ORDER_MARK);
@@ -464,7 +464,11 @@ static bool recognises(const char *begin, size_t bytes)
                    : 0;
     while (i < bytes && isspace((unsigned char)begin[i]))
         i++;
-    return i < bytes && (begin[i] == '{' || begin[i] == '[');
+    if (i == bytes || (begin[i] != '{' && begin[i] != '[')) return false;
+    const bool in_list = begin[i++] == '[';
+    while (i < bytes && isspace((unsigned char)begin[i]))
+        i++;
+    return i == bytes || strchr(in_list ? "{]" : "\"}", begin[i]) != NULL;
 }
 
 static void kineto_free(dl_kineto *kineto)

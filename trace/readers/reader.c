@@ -195,8 +195,10 @@ dl_status dl_read(dl_read_traces *traces, const char *path, const dl_read_option
     }
     return dl_error_set_at(
         err, DL_ERR_FORMAT, path, 0,
-        "it is not a trace; those of PyTorch's profiler (Chrome-trace JSON, also "
-        "gzipped), Nsight Systems (SQLite) and dlprof (.dlt) are read");
+        "it is not a trace; those of PyTorch's profiler (export_chrome_trace, also gzipped), "
+        "Nsight "
+        "Systems (SQLite) and dlprof (.dlt) are read; the step time of a training log goes into "
+        "dlsim --calibrate");
 }
 
 void dl_read_free(dl_read_traces *traces)
