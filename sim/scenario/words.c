@@ -47,10 +47,18 @@ static const char compiled[] =
 static const char nodes[] = "write it in the machine's name, as 2x4xrtx4090@10gbe";
 static const char ranks[] = "write --workers COUNT; with --layout a worker is several GPUs";
 static const char stages[] = "write --mode zero1, zero2 or zero3";
+static const char recomputed[] = "write --recompute full, or selective, or products";
+static const char loaders[] =
+    "write --set input.cores=COUNT, all loaders of a node, and --set input.prefetch=COUNT, their "
+    "batches made ahead for each GPU";
+static const char peers[] =
+    "write bridges into the machine's name, as 2xrtx3090+nvlink; without them the machine file's "
+    "peer = none, switch, socket or all decides, which --save-machine FILE writes";
 static const char one_process[] =
     "DistributedDataParallel is 'allreduce'; DataParallel, one process, is 'ps' with --set "
     "sync.where=gpu:0 --set exchange.overlap=no --set machine.dispatch=single";
 static const char neighbours[] = "averages between neighbours (gossip) are not simulated";
+static const char attention[] = "write --workload NAME:attention=fused, or plain (eager)";
 static const char offload[] = "offload to host memory is not simulated";
 
 const dl_word dl_scenario_words[] = {
@@ -117,14 +125,30 @@ const dl_word dl_scenario_words[] = {
     {"cpu_offload", NULL, offload},
     {"offload_optimizer", NULL, offload},
     {"offload_param", NULL, offload},
-    {"attn_implementation", NULL, "write --workload NAME:attention=fused, or plain (eager)"},
+    {"attn_implementation", NULL, attention},
+    {"use_flash_attn", NULL, attention},
     {"packing", NULL, "every sample has the model's sequence, as packed ones do"},
     {"bucket_cap_mb", NULL, buckets},
     {"ddp_bucket_cap_mb", NULL, buckets},
-    {"dataloader_num_workers", NULL,
-     "write --set input.cores=COUNT, all loaders of a node, and --set input.prefetch=COUNT, their "
-     "batches made ahead for each GPU"},
+    {"dataloader_num_workers", NULL, loaders},
+    {"num_workers", NULL, loaders},
+    {"prefetch_factor", NULL, loaders},
+    {"pin_memory", NULL, "write --set machine.pageable=no, or yes if it is False"},
+    {"p2p", NULL, peers},
+    {"nvlink", NULL, peers},
+    {"nccl_p2p_disable", NULL, peers},
+    {"nccl_p2p_level", NULL, peers},
+    {"nccl_algo", NULL, "write --set exchange.algorithm=ring, or tree"},
+    {"nccl_ib_disable", NULL,
+     "write the network into the machine's name: 2x8xa100@100gbe is TCP, @100ib InfiniBand"},
+    {"backend", NULL,
+     "NCCL is the default; gloo is --set exchange.collectives=hosts --set exchange.overlap=no"},
+    {"strategy", NULL, "write --mode ddp, fsdp, zero1, zero2 or zero3"},
+    {"use_distributed_optimizer", NULL, "write --mode zero1"},
+    {"overlap_grad_reduce", NULL, "write --set exchange.overlap=yes, or no"},
+    {"straggler", NULL, "write --set noise.slow=WORKER:FACTOR"},
     {"tf32", NULL, "write --arithmetic tf32"},
+    {"fp8", NULL, "write --arithmetic fp8"},
     {"deepspeed", NULL, stages},
     {"bf16", NULL, arithmetic},
     {"fp16", NULL, arithmetic},
@@ -146,6 +170,10 @@ const dl_word dl_scenario_words[] = {
     {"cost_per_gpu_hour", NULL, of_node},
     {"gpus_per_node", NULL, nodes},
     {"nproc_per_node", NULL, nodes},
+    {"num_nodes", "machine.nodes", NULL},
+    {"devices", NULL, ranks},
+    {"data_parallel_size", NULL, ranks},
+    {"dp", NULL, ranks},
     {"ngpus", NULL, ranks},
     {"n_gpus", NULL, ranks},
     {"num_gpus", NULL, ranks},
@@ -182,9 +210,11 @@ const dl_word dl_scenario_words[] = {
     {"expert_parallel_size", NULL, divided_experts},
     {"expert_parallel_degree", NULL, divided_experts},
     {"expert_model_parallel_size", NULL, divided_experts},
-    {"checkpointing", "workload.recompute", NULL},
-    {"activation_checkpointing", "workload.recompute", NULL},
-    {"gradient_checkpointing", "workload.recompute", NULL},
+    {"checkpointing", NULL, recomputed},
+    {"activation_checkpointing", NULL, recomputed},
+    {"gradient_checkpointing", NULL, recomputed},
+    {"recompute_activations", NULL, "write --recompute selective"},
+    {"recompute_granularity", "workload.recompute", NULL},
     {"lora_r", "workload.lora", NULL},
     {"lora_rank", "workload.lora", NULL},
     {"target_modules", "workload.lora_targets", NULL},

@@ -444,12 +444,17 @@ expect 2 "--batch-per-worker then has the samples of all STEPS" "${words[@]}" --
 expect 2 "--amp: write --arithmetic bf16 or fp16" "${words[@]}" --amp
 expect 2 "--channels-last: networks of images have this layout; --workload NAME:layout=nchw" "${words[@]}" --channels-last
 expect 2 "write --set machine.price_usd_per_hour=USD, of a node" "${words[@]}" --price-per-gpu 2.5
-expect 2 "option '--gradient-checkpointing', here --recompute needs an argument" "${words[@]}" --gradient-checkpointing
+expect 2 "--gradient-checkpointing: write --recompute full" "${words[@]}" --gradient-checkpointing --batch 8
+expect 2 "--num-workers: write --set input.cores=COUNT" "${words[@]}" --num-workers 4
+expect 2 "--NCCL_P2P_DISABLE: write bridges into the machine's name, as 2xrtx3090+nvlink" "${words[@]}" --NCCL_P2P_DISABLE 1
+expect 2 "unknown key 'p2p' in [machine]; write bridges into the machine's name" "${words[@]}" --batch 8 --set machine.p2p=no
+expect 2 "--strategy: write --mode ddp, fsdp" "${words[@]}" --strategy ddp
+expect 2 "--devices: write --workers COUNT" "${words[@]}" --devices 4
 expect 2 "unknown option '--precisio'" "${words[@]}" --precisio bf16
 expect 2 "unknown mode 'tp'; write --layout tp=COUNT" "${words[@]}" --batch 8 --mode tp
 expect 2 "unknown section [tensor]; write --layout tp=COUNT" "${words[@]}" --batch 8 --set tensor.size=8
 for same in "--micro-batch-size 2 --batch 64|--micro-batch 2 --batch 64" \
-    "--gradient-checkpointing full --batch 8|--batch 8 --set workload.model=gpt2:recompute=full"; do
+    "--recompute-granularity full --batch 8|--batch 8 --set workload.model=gpt2:recompute=full"; do
     # shellcheck disable=SC2086 # several words
     "$tested" -q "${words[@]}" --layout tp=1 ${same%|*} -o theirs.csv && "$tested" -q "${words[@]}" --layout tp=1 ${same#*|} -o ours.csv &&
         cmp <(grep -v "^#" theirs.csv) <(grep -v "^#" ours.csv) || fail "${same%|*}"
