@@ -574,12 +574,15 @@ static dl_status refuse_network(const dl_machine_tables *t, const char *name, co
 {
     const size_t bytes = strcspn(instance, "@");
     DL_AUTOFREE char *alone = dl_strndup(instance, bytes);
-    const bool known = instance[bytes] == '@' && dl_machine_row(&t->instances, alone) >= 0;
-    if (!known) return DL_OK;
+    const int row = instance[bytes] == '@' ? dl_machine_row(&t->instances, alone) : -1;
+    if (row < 0) return DL_OK;
+    const char *gpus = dl_machine_cell(&t->instances, (size_t)row, "gpus");
     return dl_error_set(err, DL_ERR_NAME,
-                        "'%s': an instance has a network of its own, only boxes take one after "
-                        "'@': %.*s",
-                        name, (int)strcspn(name, "@"), name);
+                        "'%s': an instance has a network of its own; with another write the box: "
+                        "%.*s%ldx%s%s%s",
+                        name, (int)(strlen(name) - strlen(instance)), name, strtol(gpus, NULL, 10),
+                        dl_machine_cell(&t->instances, (size_t)row, "gpu"),
+                        dl_ends_with(gpus, "+nvlink") ? "+nvlink" : "", instance + bytes);
 }
 
 /* Parses "2xdgx_h100", "4xdgx1_v100@100ib": nodes of a machine file, optionally with other

@@ -173,7 +173,8 @@ static void faulty_networks_of_boxes_are_refused(void **state DL_UNUSED)
         {"99999999x2xrtx3090@1gbe", "nodes"},
         {"2xrtx309@1gbe", "did you mean '2xrtx3090'?"},
         {"2xrtx3090@roce", "expected a network"}, /* only generations of InfiniBand have a rate */
-        {"4xg5.12xlarge@1gbe", "an instance has a network of its own"},
+        {"4xg5.12xlarge@1gbe", "with another write the box: 4x4xa10g@1gbe"},
+        {"nc48ads_a100_v4@1gbe", "write the box: 2xa100_80gb_pcie+nvlink@1gbe"},
         {"@1gbe", "dlsim --machines lists machines"},
     };
     for (size_t i = 0; i < DL_LENGTH(bad); i++) {
@@ -419,7 +420,7 @@ static void errors_name_what_is_near(void **state DL_UNUSED)
         {"17xrtx3090", DL_ERR_RANGE, "'17xrtx3090': expected 1 to 16 GPUs"},
         {"0xrtx3090", DL_ERR_RANGE, "expected 1 to 16 GPUs"},
         {"3xp4d.24xlarge@10gbe", DL_ERR_NAME,
-         "an instance has a network of its own, only boxes take one after '@': 3xp4d.24xlarge"},
+         "an instance has a network of its own; with another write the box: 3x8xa100@10gbe"},
         {"20000000xg5.xlarge", DL_ERR_RANGE, "expected 1 to 10000000 nodes"},
         {"none.ini", DL_ERR_IO, "cannot open"},
     };
