@@ -108,6 +108,7 @@ static void networks_have_many_names(void **state DL_UNUSED)
         {"meta-llama/Llama-2-7b-chat-hf", "llama"},
         {"meta-llama/Meta-Llama-3-8B", "llama3_8b"},
         {"meta-llama/Llama-3.1-8B-Instruct:sequence=4096", "llama3_8b:sequence=4096"},
+        {"Qwen/Qwen2-1.5B-Instruct", "qwen2.5_1.5b"}, /* equal config.json */
         {"mistralai/Mistral-7B-v0.1", "mistral_7b"},
         {"google-bert/bert-base-uncased", "bert_base"},
         {"google/vit-base-patch16-224", "vit_b"},
