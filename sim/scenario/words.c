@@ -52,8 +52,8 @@ static const char loaders[] =
     "write --set input.cores=COUNT, all loaders of a node, and --set input.prefetch=COUNT, their "
     "batches made ahead for each GPU";
 static const char peers[] =
-    "write bridges into the machine's name, as 2xrtx3090+nvlink; without them the machine file's "
-    "peer = none, switch, socket or all decides, which --save-machine FILE writes";
+    "write bridges into the machine's name, as 2xrtx3090+nvlink; else the machine file, which "
+    "--save-machine FILE writes: peer = all without [shm] is direct access";
 static const char one_process[] =
     "DistributedDataParallel is 'allreduce'; DataParallel, one process, is 'ps' with --set "
     "sync.where=gpu:0 --set exchange.overlap=no --set machine.dispatch=single";

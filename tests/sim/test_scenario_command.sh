@@ -447,6 +447,12 @@ expect 2 "write --set machine.price_usd_per_hour=USD, of a node" "${words[@]}" -
 expect 2 "--gradient-checkpointing: write --recompute full" "${words[@]}" --gradient-checkpointing --batch 8
 expect 2 "--num-workers: write --set input.cores=COUNT" "${words[@]}" --num-workers 4
 expect 2 "--NCCL_P2P_DISABLE: write bridges into the machine's name, as 2xrtx3090+nvlink" "${words[@]}" --NCCL_P2P_DISABLE 1
+"$tested" -q --workload gpt2 --machine 4xrtx4090 --workers 4 --batch 8 --save-machine slots.ini -o slots.csv
+sed '/^\[shm\]/,/^$/d; s/^peer = .*/peer = all/' slots.ini >direct.ini # as the next error says
+"$tested" -q --workload gpt2 --machine direct.ini --workers 4 --batch 8 -o direct.csv
+rate() { awk -F, '/^#/ { next } !n { for (i = 1; i <= NF; i++) if ($i == "throughput_per_s") n = i; next } { print $n }' "$1"; }
+awk -v slots="$(rate slots.csv)" -v direct="$(rate direct.csv)" 'BEGIN { exit !(slots > 0 && direct > 1.2 * slots) }' ||
+    fail "direct access: $(rate direct.csv), through host memory $(rate slots.csv)"
 expect 2 "unknown key 'p2p' in [machine]; write bridges into the machine's name" "${words[@]}" --batch 8 --set machine.p2p=no
 expect 2 "--strategy: write --mode ddp, fsdp" "${words[@]}" --strategy ddp
 expect 2 "--devices: write --workers COUNT" "${words[@]}" --devices 4
