@@ -460,6 +460,7 @@ expect 2 "unknown option '--precisio'" "${words[@]}" --precisio bf16
 expect 2 "unknown mode 'tp'; write --layout tp=COUNT" "${words[@]}" --batch 8 --mode tp
 expect 2 "unknown section [tensor]; write --layout tp=COUNT" "${words[@]}" --batch 8 --set tensor.size=8
 for same in "--micro-batch-size 2 --batch 64|--micro-batch 2 --batch 64" \
+    "--checkpointing full --batch 8|--batch 8 --recompute full" \
     "--recompute-granularity full --batch 8|--batch 8 --set workload.model=gpt2:recompute=full"; do
     # shellcheck disable=SC2086 # several words
     "$tested" -q "${words[@]}" --layout tp=1 ${same%|*} -o theirs.csv && "$tested" -q "${words[@]}" --layout tp=1 ${same#*|} -o ours.csv &&
